@@ -1,0 +1,97 @@
+"""One drawing a machine, in one grammar: memory is a box, compute is a circle, movement is an arrow."""
+
+from __future__ import annotations
+
+import html
+
+from techlabs.show import Picture, svg
+
+# Okabe-Ito colours; every shape also carries a word or differs in form.
+_MEMORY, _COMPUTE, _MOVE, _INK = "#56B4E9", "#E69F00", "#D55E00", "#222222"
+
+
+def gpu() -> Picture:
+    """A host and a GPU: two memories, one copy between them, one kernel launched after another."""
+    drawing = [
+        *_box(20, 60, 190, 130, "host memory", "your tensors start here"),
+        *_circle(115, 240, 26, "CPU"),
+        *_arrow(210, 110, 330, 110, ".to(device)"),
+        *_arrow(330, 150, 210, 150, ".to('cpu')"),
+        *_box(330, 60, 190, 130, "GPU memory", "weights, batch, results"),
+        *_arrow(141, 240, 640, 240, "launches one kernel after another"),
+        *_arrow(520, 110, 620, 110, "read"),
+        *_arrow(620, 150, 520, 150, "write"),
+    ]
+    for row in range(3):
+        for column in range(2):
+            drawing += _circle(660 + 60 * column, 85 + 50 * row, 20, "")
+    drawing += _label(690, 50, "multiprocessors")
+    alt = (
+        "A GPU beside its host. Tensors are copied from host memory to GPU memory and back. The GPU's "
+        "multiprocessors read and write GPU memory. The CPU launches one kernel after another."
+    )
+    return svg(_drawing(drawing), alt)
+
+
+def ipu() -> Picture:
+    """A host and an IPU: memory and compute in every tile, one compiled program for all of them."""
+    drawing = [
+        *_box(20, 60, 190, 130, "host memory", "images and labels wait here"),
+        *_circle(115, 240, 26, "CPU"),
+        *_arrow(210, 110, 330, 110, "one call's samples"),
+        *_arrow(330, 150, 210, 150, "results"),
+        *_arrow(141, 240, 350, 240, "one compiled program"),
+        f'<rect x="330" y="40" width="440" height="230" rx="8" fill="none" stroke="{_INK}"/>',
+        *_label(550, 32, "IPU: 1472 tiles, each with 624 KiB"),
+    ]
+    for row in range(3):
+        for column in range(5):
+            x, y = 360 + 80 * column, 60 + 62 * row
+            drawing += _box(x, y, 62, 44, "", "")
+            drawing += _circle(x + 31, y + 22, 13, "")
+    drawing += _label(555, 258, "exchange: tiles pass data, all at the same time")
+    alt = (
+        "An IPU beside its host. The IPU is a field of tiles; each tile has its own memory and its own "
+        "compute inside. The host sends the samples of a whole call and gets results back. One compiled "
+        "program runs on all tiles, and tiles pass data to each other in an exchange."
+    )
+    return svg(_drawing(drawing), alt)
+
+
+def _drawing(parts: list[str]) -> str:
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 790 290" font-family="sans-serif" '
+        'font-size="13" width="790"><defs><marker id="head" markerWidth="8" markerHeight="8" refX="7" '
+        f'refY="4" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{_MOVE}"/></marker></defs>'
+        f'<rect width="790" height="290" fill="white"/>{"".join(parts)}</svg>'
+    )
+
+
+def _box(x: int, y: int, width: int, height: int, name: str, note: str) -> list[str]:
+    centre, middle = x + width // 2, y + height // 2
+    return [
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="{_MEMORY}" '
+        f'fill-opacity="0.45" stroke="{_INK}"/>',
+        *_label(centre, middle - 4, name, bold=True),
+        *_label(centre, middle + 16, note),
+    ]
+
+
+def _circle(x: int, y: int, radius: int, name: str) -> list[str]:
+    shape = f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{_COMPUTE}" stroke="{_INK}"/>'
+    return [shape, *_label(x, y + 5, name)]
+
+
+def _arrow(x1: int, y1: int, x2: int, y2: int, name: str) -> list[str]:
+    line = (
+        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{_MOVE}" stroke-width="2" '
+        'marker-end="url(#head)"/>'
+    )
+    return [line, *_label((x1 + x2) // 2, min(y1, y2) - 6, name)]
+
+
+def _label(x: int, y: int, text: str, bold: bool = False) -> list[str]:
+    if not text:
+        return []
+    weight = ' font-weight="bold"' if bold else ""
+    return [f'<text x="{x}" y="{y}" text-anchor="middle" fill="{_INK}"{weight}>{html.escape(text)}</text>']

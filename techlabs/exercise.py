@@ -120,7 +120,7 @@ class Exercise:
                 ("usual cause", wrong.cause),
             )
         except NotImplementedError as stub:
-            return Outcome.NOT_ATTEMPTED, (("where", f"{_place(stub)} still waits for your code"),)
+            return Outcome.NOT_ATTEMPTED, (("still to do", _place(stub)),)
         except Exception as error:
             return Outcome.ERROR, (
                 ("message", f"{type(error).__name__}: {error}"),
@@ -137,4 +137,5 @@ def _place(error: BaseException) -> str:
     cells = [f for f in frames if "ipykernel_" in f.filename or f.filename.startswith("<")]
     if not cells:
         return "your answer"
-    return f"line {cells[-1].lineno} of {cells[-1].name}"
+    code = f": {cells[-1].line}" if cells[-1].line else ""
+    return f"line {cells[-1].lineno} of {cells[-1].name}{code}"

@@ -57,13 +57,16 @@ class Lab:
         (self._passed.add if verdict.passed else self._passed.discard)(exercise)
         if verdict.outcome is not Outcome.NOT_ATTEMPTED:
             self._record.count("attempts", exercise)
+        if _nbgrader() == "validate" and not verdict.passed:
+            # nbgrader's Validate knows failure by an exception alone.
+            raise CheckFailed(repr(verdict))
         return verdict
 
     def passed(self, *exercises: str) -> bool:
         """True once the checks of these exercises passed in this session; until then it says which wait."""
         waiting = [name for name in exercises if name not in self._passed]
         if waiting and not _grading():
-            print(f"This cell waits until {' and '.join(waiting)} passed: run the checks above first.")
+            print(f"This cell waits for {', '.join(waiting)}: it runs once their checks have passed.")
         return not waiting
 
     def grade(self, exercise: str, answer: Any) -> None:
@@ -103,18 +106,21 @@ class Lab:
 
     # Prediction
 
-    def predict(self, key: str, question: str, choices: Sequence[Any], answer: Any = None) -> Text:
+    def predict(self, key: str, question: str, choices: Sequence[Any], answer: Any = None) -> None:
         """Ask for a prediction and keep it. Click a choice, or type it as `answer` and run the cell again."""
-        if answer is not None and answer not in choices:
-            return Text(f"{answer!r} isn't one of {', '.join(map(str, choices))}.", title=question)
-        if answer is not None:
+        from IPython.display import display
+
+        if answer in choices:
             self._record.put("predictions", key, answer)
-        elif not _grading():
-            _show_buttons(choices, lambda choice: self._record.put("predictions", key, choice))
         kept = self._record.get("predictions", key)
-        note = "Not answered yet." if kept is None else f"Your prediction: {kept}"
-        listed = "Choices: " + ", ".join(map(str, choices))
-        return Text(f"{listed}\n{note}\nClick a choice, or write answer=... in this cell.", title=question)
+        note = "Click your choice, or write it as answer=... in this cell."
+        if answer is not None and answer not in choices:
+            note = f"{answer!r} isn't one of {', '.join(map(str, choices))}."
+        elif kept is not None:
+            note = f"Your prediction: {kept}"
+        display(Text(note, title=question))
+        if not _grading():
+            _show_buttons(choices, lambda choice: self._record.put("predictions", key, choice))
 
     def predicted(self, key: str) -> bool:
         """True once there is a prediction; until then it says so and the cell should do nothing more."""
@@ -138,10 +144,12 @@ class Lab:
         for key, value in results.items():
             self._record.put("results", key, value)
 
-    def compare_machines(self, *labs: str) -> Picture:
+    def compare_machines(self, *labs: str) -> Picture | Text:
         """A table of the results that these labs kept on this computer."""
         records = {name: Record(name).items("results") for name in labs}
         keys = sorted({key for results in records.values() for key in results})
+        if not keys:
+            return Text(f"Nothing to compare yet: {' and '.join(labs)} kept no results on this computer.")
         rows = [
             [key.replace("_", " "), *(str(records[name].get(key, "not run yet")) for name in labs)]
             for key in keys
@@ -174,9 +182,13 @@ class Lab:
         return module.CASES[exercise]
 
 
+def _nbgrader() -> str | None:
+    """nbgrader says in the environment why it runs this kernel: "autograde" or "validate"."""
+    return os.environ.get("NBGRADER_EXECUTION")
+
+
 def _grading() -> bool:
-    """nbgrader says in the environment that it runs this kernel to grade."""
-    return os.environ.get("NBGRADER_EXECUTION") == "autograde"
+    return _nbgrader() == "autograde"
 
 
 def _show_buttons(choices: Sequence[Any], chosen: Any) -> None:

@@ -58,7 +58,7 @@ image, label = train_set[0]
 print(len(train_set), "training images,", len(test_set), "test images")
 print("one image:", tuple(image.shape), image.dtype, "label", int(label))
 # > 1437 training images, 360 test images
-# > one image: (1, 8, 8) torch.float32 label 3
+# > one image: (1, 8, 8) torch.float32 label 6
 
 # %%
 plots.image_row(train_set)

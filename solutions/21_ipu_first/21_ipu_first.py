@@ -117,9 +117,9 @@ diagrams.ipu()
 # %% [markdown]
 # ## Worked example: inference
 #
-# Three lines differ from a GPU; the comments mark them. The model is untrained, only the way counts.
+# The model is the one you just trained. What differs from a GPU carries a comment.
 
-# %%
+# %% tags=["nbval-check-output"]
 gpu_net.eval()  # the mode is compiled in, so set it before wrapping
 inference = poptorch.inferenceModel(gpu_net)  # instead of gpu_net.to("cuda")
 images = test_set.tensors[0][:32]
@@ -129,6 +129,7 @@ inference.detachFromDevice()  # an IPU belongs to one process: give it back
 with torch.no_grad():
     same = torch.allclose(scores, gpu_net(images), atol=1e-4)
 print("scores", tuple(scores.shape), "- the same as plain PyTorch:", same)
+# > scores (32, 10) - the same as plain PyTorch: True
 
 # %% [markdown]
 # The whole port, and where you do it:
@@ -246,7 +247,9 @@ lab.grade("x3", fill_up)
 # ## x4: train, let go, test (15 minutes)
 #
 # Steps 5, 6, 7, 8 and 10. You get a fresh model with the loss inside and two loaders; each carries its
-# options as `loader.options`. The training loader's calls hold four updates. Asked for are
+# options as `loader.options`. `poptorch.trainingModel(model, options=..., optimizer=...)` is the twin of
+# `inferenceModel`: call it with images and labels, and it does forward, backward and update in one.
+# `poptorch.optim` has torch's optimizers. Asked for are
 #
 # - a test accuracy of 0.93 or more, measured on the IPU over the test loader;
 # - at most 300 training calls;
@@ -306,7 +309,7 @@ lab.compare_machines("gpu_first", "ipu_first")
 # **Talk to your neighbour.** The compilation of a large model takes minutes on a real IPU. Which of your
 # habits with a GPU would make you compile again and again?
 #
-# **Where next.** `22_ipu_feeding` asks why more device iterations help, and when they stop helping.
+# **Where next.** The lab on feeding an IPU: why more device iterations help, and when they stop.
 
 # %%
 lab.exit_slip(

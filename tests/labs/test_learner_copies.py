@@ -12,7 +12,7 @@ def test_every_check_of_an_untouched_copy_says_not_attempted(built, lab):
     for cell_id, text in checks.items():
         exercise = cell_id.removesuffix("-check")
         assert text.startswith(f"{exercise} not attempted"), f"{lab} {cell_id}: {text}"
-        assert "still waits for your code" in text
+        assert "still to do: line" in text and 'raise NotImplementedError("your code here")' in text
 
 
 def _text(cell):

@@ -83,14 +83,22 @@ def test_grading_never_waits(lab, monkeypatch):
     assert lab.predicted("calls")
 
 
-def test_a_prediction_outside_the_choices_is_not_kept(lab):
-    assert "isn't one of 22, 23" in repr(lab.predict("calls", "how many?", choices=[22, 23], answer=7))
+def test_nbgraders_validate_fails_on_an_answer_that_is_not_right(lab, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    with pytest.raises(CheckFailed):
+        lab.check("x3", lambda side, channels: 0)
+    assert lab.check("x3", right).passed
+
+
+def test_a_prediction_outside_the_choices_is_not_kept(lab, capsys):
+    lab.predict("calls", "how many?", choices=[22, 23], answer=7)
+    assert "7 isn't one of 22, 23" in capsys.readouterr().out
     assert not lab.predicted("calls")
 
 
 def test_a_cell_that_needs_an_exercise_waits_until_it_passed_in_this_session(lab, capsys):
     assert not lab.passed("x3")
-    assert "waits until x3 passed" in capsys.readouterr().out
+    assert "waits for x3" in capsys.readouterr().out
     lab.check("x3", right)
     assert lab.passed("x3")
     assert not Lab("gpu_first").passed("x3")
@@ -100,6 +108,10 @@ def test_machines_are_compared_by_what_their_labs_kept(lab):
     lab.keep(test_accuracy=0.97)
     table = repr(lab.compare_machines("gpu_first", "ipu_first"))
     assert "0.97" in table and "not run yet" in table
+
+
+def test_a_comparison_without_results_says_so(lab):
+    assert "kept no results" in repr(lab.compare_machines("gpu_first", "ipu_first"))
 
 
 def test_an_exit_slip_names_what_is_still_open(lab):

@@ -120,17 +120,17 @@ class Exercise:
                 ("usual cause", wrong.cause),
             )
         except NotImplementedError as stub:
-            return Outcome.NOT_ATTEMPTED, (("still to do", _place(stub)),)
+            return Outcome.NOT_ATTEMPTED, (("still to do", place_of(stub)),)
         except Exception as error:
             return Outcome.ERROR, (
                 ("message", f"{type(error).__name__}: {error}"),
-                ("where", _place(error)),
+                ("where", place_of(error)),
                 ("called with", ", ".join(f"{key}={value!r}" for key, value in case.items())),
             )
         return Outcome.PASSED, ()
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The deepest line of the learner's own code that an error passed through."""
     frames = traceback.extract_tb(error.__traceback__)
     # IPython compiles cells under a name of its own, in a temporary folder or in angle brackets.

@@ -8,7 +8,7 @@ import importlib.util
 import os
 from typing import Any, Sequence
 
-from techlabs.exercise import Case, Exercise, Outcome, Verdict
+from techlabs.exercise import Case, Exercise, Outcome, Verdict, place_of
 from techlabs.paths import solution_folder
 from techlabs.record import Record
 from techlabs.show import Picture, Text, table
@@ -77,7 +77,10 @@ class Lab:
         """
         from IPython.display import display
 
-        verdict = self._exercise(exercise).verdict(answer, self._hidden_cases(exercise))
+        try:
+            verdict = self._exercise(exercise).verdict(answer, self._hidden_cases(exercise))
+        except KeyboardInterrupt as stop:
+            raise CheckFailed(f"{exercise} was stopped in {place_of(stop)}") from None
         display(verdict)
         if not verdict.passed:
             raise CheckFailed(repr(verdict))

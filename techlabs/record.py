@@ -22,6 +22,9 @@ class Record:
 
     def __init__(self, lab: str):
         self._file = records_folder() / f"{lab}.json"
+        # nbgrader runs a learner's notebook under the instructor's account: it neither sees nor changes
+        # the instructor's own records.
+        self._is_kept = "NBGRADER_EXECUTION" not in os.environ
         self._data = self._read()
 
     def get(self, kind: str, key: str, default: Any = None) -> Any:
@@ -46,6 +49,8 @@ class Record:
         return number
 
     def _read(self) -> dict[str, dict[str, Any]]:
+        if not self._is_kept:
+            return getattr(self, "_data", {})
         try:
             data = json.loads(self._file.read_text(encoding="utf-8"))
         except OSError:
@@ -63,6 +68,8 @@ class Record:
         return {}
 
     def _write(self) -> None:
+        if not self._is_kept:
+            return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             handle, scratch = tempfile.mkstemp(dir=self._file.parent, suffix=".part")

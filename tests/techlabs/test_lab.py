@@ -43,6 +43,14 @@ def test_a_failed_mark_shows_its_reason_and_no_code(lab):
     assert "usual cause" in shown and ".py" not in shown
 
 
+def test_an_answer_that_is_interrupted_shows_its_own_line_alone(lab):
+    def endless(side, channels):
+        raise KeyboardInterrupt
+
+    with pytest.raises(CheckFailed, match="x3 was stopped in"):
+        lab.grade("x3", endless)
+
+
 def test_grading_without_the_hidden_cases_is_an_error_and_not_a_pass(lab, tmp_path, monkeypatch):
     monkeypatch.setenv("TECHLABS_ROOT", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="hidden cases"):

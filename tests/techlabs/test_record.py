@@ -40,3 +40,15 @@ def test_a_folder_that_cannot_be_written_costs_the_record_and_not_the_lab(tmp_pa
     with pytest.warns(UserWarning, match="Set TECHLABS_HOME"):
         record.put("checks", "x1", "passed")
     assert record.get("checks", "x1") == "passed"
+
+
+@pytest.mark.parametrize("purpose", ["autograde", "validate"])
+def test_a_notebook_that_nbgrader_runs_neither_sees_nor_changes_records(home, monkeypatch, purpose):
+    Record("gpu_first").put("results", "test_accuracy", 0.99)
+    monkeypatch.setenv("NBGRADER_EXECUTION", purpose)
+    submission = Record("gpu_first")
+    assert submission.items("results") == {}
+    submission.put("results", "test_accuracy", 0.5)
+    assert submission.get("results", "test_accuracy") == 0.5
+    monkeypatch.delenv("NBGRADER_EXECUTION")
+    assert Record("gpu_first").get("results", "test_accuracy") == 0.99

@@ -20,7 +20,7 @@ build: .venv/ready  ## labs/ from solutions/
 	$(BIN)/techlabs build
 
 lock: .venv/ready  ## requirements.txt from pyproject.toml
-	$(BIN)/pip-compile --quiet --all-extras --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+	$(BIN)/pip-compile --quiet --all-extras --unsafe-package pip --strip-extras --no-emit-index-url --no-emit-find-links \
 	    --output-file requirements.txt pyproject.toml
 	sed -i "s/+cpu$$//" requirements.txt  # the lock names the release, not the build of this machine
 

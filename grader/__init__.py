@@ -1,0 +1,1 @@
+"""What an instructor runs: build, grade, feedback."""

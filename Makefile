@@ -30,5 +30,9 @@ clean:  ## remove .venv and scratch; labs/ and course/ stay
 	    { echo "Needs Python 3.11 or newer with venv. On Debian: apt-get install python3-venv. Another Python: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements.txt
-	$(BIN)/pip install --disable-pip-version-check --quiet --no-deps -e . $(foreach file,$(EMULATORS),-e $(dir $(file)))
+	$(BIN)/pip install --disable-pip-version-check --quiet --no-deps -e .
+	@for folder in $(dir $(EMULATORS)); do \
+	    $(BIN)/python -c "import sys; from importlib.metadata import version; version(sys.argv[1])" \
+	        $$(basename $$folder) 2>/dev/null && echo "The vendor's $$(basename $$folder) is here: no emulator" || \
+	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps -e $$folder || exit 1; done
 	touch $@

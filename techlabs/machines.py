@@ -56,10 +56,14 @@ def bench(machine: str) -> Bench:
 
 
 def poptorch_backend() -> str | None:
-    """ "hardware" with Graphcore's PopTorch, "emulator" with the course's, None without either."""
+    """ "hardware" with Graphcore's PopTorch, "emulator" with the course's, None without either.
+
+    Where both are installed, Graphcore's is the one that is imported: the emulator installs as a link, which
+    Python looks at last.
+    """
     if importlib.util.find_spec("poptorch") is None:
         return None
-    return "emulator" if _version("techlabs-poptorch") else "hardware"
+    return "emulator" if _version("techlabs-poptorch") and not _version("poptorch") else "hardware"
 
 
 def _gpu() -> Bench:

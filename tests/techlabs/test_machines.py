@@ -34,6 +34,15 @@ def test_a_missing_poptorch_says_what_to_do(monkeypatch):
         techlabs.bench("ipu")
 
 
+def test_the_vendors_package_wins_over_the_emulator(tmp_path, monkeypatch):
+    (tmp_path / "poptorch-3.3.0.dist-info").mkdir()
+    (tmp_path / "poptorch-3.3.0.dist-info" / "METADATA").write_text("Name: poptorch\nVersion: 3.3.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    bench = techlabs.bench("ipu")
+    assert bench.backend == "hardware"
+    assert "poptorch 3.3.0" in repr(bench)
+
+
 def test_the_doctor_says_plainly_that_the_ipu_is_emulated():
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0, result.output

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch.utils.data import TensorDataset
+    from torch.utils.data import Dataset, TensorDataset
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
@@ -27,3 +28,22 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     train, test = order[:1437], order[1437:]
     return TensorDataset(images[train], labels[train]), TensorDataset(images[test], labels[test])
+
+
+def slowly(dataset: Dataset, milliseconds: float) -> Dataset:
+    """The same dataset behind a slow store: each item takes `milliseconds` longer to arrive."""
+    return _Slow(dataset, milliseconds / 1000)
+
+
+class _Slow:
+    # A class of this module and not of a notebook: loader processes have to import it.
+
+    def __init__(self, dataset: Dataset, seconds: float):
+        self._dataset, self._seconds = dataset, seconds
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(self._seconds)
+        return self._dataset[index]

@@ -58,6 +58,29 @@ def ipu() -> Picture:
     return svg(_drawing(drawing), alt)
 
 
+def feeding() -> Picture:
+    """Three batches without loader processes and with one: turns, or side by side."""
+    drawing = [
+        *_label(100, 40, "no workers", bold=True),
+        *_label(100, 150, "one worker", bold=True),
+        *_label(72, 192, "worker"),
+        *_label(72, 247, "GPU"),
+    ]
+    for batch in range(3):
+        drawing += _bar(110 + 200 * batch, 50, 150, "load", _MEMORY)
+        drawing += _bar(260 + 200 * batch, 50, 50, "", _COMPUTE)
+        drawing += _bar(110 + 150 * batch, 170, 150, "load", _MEMORY)
+        drawing += _bar(260 + 150 * batch, 225, 50, "", _COMPUTE)
+    drawing += _arrow(110, 118, 710, 118, "600 ms")
+    drawing += _arrow(110, 282, 610, 282, "500 ms")
+    alt = (
+        "Two timelines of three batches. Without workers, loading and computing take turns: load, compute, "
+        "load, compute, load, compute, 600 ms. With one worker the loads follow each other without a gap "
+        "and each computation runs beside the next load: 500 ms."
+    )
+    return svg(_drawing(drawing), alt)
+
+
 def _drawing(parts: list[str]) -> str:
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 790 290" font-family="sans-serif" '
@@ -80,6 +103,11 @@ def _box(x: int, y: int, width: int, height: int, name: str, note: str) -> list[
 def _circle(x: int, y: int, radius: int, name: str) -> list[str]:
     shape = f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{_COMPUTE}" stroke="{_INK}"/>'
     return [shape, *_label(x, y + 5, name)]
+
+
+def _bar(x: int, y: int, width: int, name: str, colour: str) -> list[str]:
+    shape = f'<rect x="{x}" y="{y}" width="{width}" height="34" fill="{colour}" stroke="{_INK}"/>'
+    return [shape, *_label(x + width // 2, y + 22, name or "GPU")]
 
 
 def _arrow(x1: int, y1: int, x2: int, y2: int, name: str) -> list[str]:

@@ -78,8 +78,11 @@ def test_every_exercise_has_a_title_three_hints_and_cases_of_unequal_size(lab):
 
 def test_the_same_exercise_has_the_same_objective_on_every_machine(built):
     objectives = {}
-    for path in sorted((built / "release").glob("*_first/*.ipynb")):
+    for path in sorted((built / "release").glob("*/*.ipynb")):
         first = nbformat.read(path, as_version=4).cells[0].source
-        objectives[path.stem] = re.findall(r"^\d\. (.*?) \((?:exercise )?(x\d)\)", first, re.MULTILINE)
-    assert len({tuple(found) for found in objectives.values()}) == 1, objectives
-    assert [name for _, name in next(iter(objectives.values()))] == ["x1", "x2", "x3", "x4"]
+        found = re.findall(r"^\d\. (.*?) \((?:exercise )?(x\d)\)", first, re.MULTILINE)
+        assert [name for _, name in found] == ["x1", "x2", "x3", "x4"], path.stem
+        # 12_gpu_feeding and 22_ipu_feeding differ in the machine, not in what is learned.
+        objectives.setdefault(path.stem.split("_")[-1], {})[path.stem] = tuple(found)
+    for labs in objectives.values():
+        assert len(set(labs.values())) == 1, labs

@@ -58,25 +58,48 @@ def ipu() -> Picture:
     return svg(_drawing(drawing), alt)
 
 
-def feeding() -> Picture:
+def ring() -> Picture:
+    """Four devices that combine a gradient: each sends to its neighbour only."""
+    drawing = []
+    for device in range(4):
+        x = 30 + 190 * device
+        drawing += _box(x, 70, 120, 90, f"device {device}", "model, gradient")
+        drawing += _circle(x + 60, 190, 20, "")
+        if device < 3:
+            drawing += _arrow(x + 122, 115, x + 188, 115, "1/4")
+    drawing.append(
+        f'<path d="M 660 70 C 660 10, 90 10, 90 66" fill="none" stroke="{_MOVE}" stroke-width="2" '
+        'marker-end="url(#head)"/>'
+    )
+    drawing += _label(375, 40, "1/4 of the gradient in each round")
+    drawing += _label(375, 250, "n - 1 rounds add the parts up, n - 1 rounds hand the sums round")
+    alt = (
+        "Four devices in a ring, each with the whole model and its own gradient. In each round every device "
+        "sends a quarter of the gradient to its neighbour; the last one sends to the first. Three rounds add "
+        "the parts up, three more hand the sums round."
+    )
+    return svg(_drawing(drawing), alt)
+
+
+def feeding(machine: str) -> Picture:
     """Three batches without loader processes and with one: turns, or side by side."""
     drawing = [
         *_label(100, 40, "no workers", bold=True),
         *_label(100, 150, "one worker", bold=True),
         *_label(72, 192, "worker"),
-        *_label(72, 247, "GPU"),
+        *_label(72, 247, machine),
     ]
     for batch in range(3):
         drawing += _bar(110 + 200 * batch, 50, 150, "load", _MEMORY)
-        drawing += _bar(260 + 200 * batch, 50, 50, "", _COMPUTE)
+        drawing += _bar(260 + 200 * batch, 50, 50, machine, _COMPUTE)
         drawing += _bar(110 + 150 * batch, 170, 150, "load", _MEMORY)
-        drawing += _bar(260 + 150 * batch, 225, 50, "", _COMPUTE)
+        drawing += _bar(260 + 150 * batch, 225, 50, machine, _COMPUTE)
     drawing += _arrow(110, 118, 710, 118, "600 ms")
     drawing += _arrow(110, 282, 610, 282, "500 ms")
     alt = (
-        "Two timelines of three batches. Without workers, loading and computing take turns: load, compute, "
-        "load, compute, load, compute, 600 ms. With one worker the loads follow each other without a gap "
-        "and each computation runs beside the next load: 500 ms."
+        f"Two timelines of three batches on a {machine}. Without workers, loading and computing take turns: "
+        "load, compute, load, compute, load, compute, 600 ms. With one worker the loads follow each other "
+        "without a gap and each computation runs beside the next load: 500 ms."
     )
     return svg(_drawing(drawing), alt)
 
@@ -107,7 +130,7 @@ def _circle(x: int, y: int, radius: int, name: str) -> list[str]:
 
 def _bar(x: int, y: int, width: int, name: str, colour: str) -> list[str]:
     shape = f'<rect x="{x}" y="{y}" width="{width}" height="34" fill="{colour}" stroke="{_INK}"/>'
-    return [shape, *_label(x + width // 2, y + 22, name or "GPU")]
+    return [shape, *_label(x + width // 2, y + 22, name)]
 
 
 def _arrow(x1: int, y1: int, x2: int, y2: int, name: str) -> list[str]:

@@ -101,7 +101,7 @@ if lab.predicted("speedup"):
 # ## How this machine is built
 
 # %%
-diagrams.feeding()
+diagrams.feeding("GPU")
 
 # %% [markdown]
 # - Without workers the Python process loads a batch, then launches the kernels for it, then loads again.

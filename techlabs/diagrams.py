@@ -81,6 +81,24 @@ def ring() -> Picture:
     return svg(_drawing(drawing), alt)
 
 
+def pipeline() -> Picture:
+    """Three pieces of a model on three IPUs, and five micro-batches on their way through."""
+    drawing = []
+    for piece in range(3):
+        drawing += _label(58, 82 + 60 * piece, f"IPU {piece}", bold=True)
+        for micro_batch in range(5):
+            drawing += _bar(100 + 90 * (piece + micro_batch), 60 + 60 * piece, 84, f"{micro_batch}", _COMPUTE)
+    drawing += _label(190, 262, "fills")
+    drawing += _label(640, 262, "drains")
+    drawing += _arrow(100, 240, 730, 240, "steps")
+    alt = (
+        "Three IPUs, each with a piece of the model, and five micro-batches, 0 to 4. Micro-batch 0 is on "
+        "IPU 0 in the first step, on IPU 1 in the second, on IPU 2 in the third; each further one follows a "
+        "step later. In the first two steps and in the last two some IPUs have nothing to do."
+    )
+    return svg(_drawing(drawing), alt)
+
+
 def feeding(machine: str) -> Picture:
     """Three batches without loader processes and with one: turns, or side by side."""
     drawing = [

@@ -9,7 +9,20 @@ from techlabs.data import digits
 from techlabs.show import Text, table
 
 
-@pytest.mark.parametrize("picture", [diagrams.gpu, diagrams.ipu, lambda: plots.image_row(digits()[0])])
+@pytest.mark.parametrize(
+    "picture",
+    [
+        diagrams.gpu,
+        diagrams.ipu,
+        diagrams.ring,
+        diagrams.pipeline,
+        lambda: diagrams.feeding("IPU"),
+        lambda: plots.image_row(digits()[0]),
+        lambda: plots.plateau(
+            {1: 278, 8: 577}, "replicas", "published", lambda replicas: 1000 / (1 + 2 / replicas)
+        ),
+    ],
+)
 def test_a_picture_has_an_alternative_text_that_is_a_sentence(picture):
     picture = picture()
     (alt,) = re.findall(r'<img alt="([^"]+)"', picture._repr_html_())

@@ -1,24 +1,28 @@
 """The wrapped model: what the learner calls, and its life from compilation to destruction."""
 
-import logging
 from typing import Any
 
 import torch
 
-from poptorch import rules, run, weights
-from poptorch.batching import Batching
-from poptorch.capture import ModelAtWrapping, capture
-from poptorch.enums import OutputMode
+from poptorch import blocks
+from poptorch.capture.program import Program
+from poptorch.capture.trace import ModelAtWrapping
+from poptorch.enums import CommGroupType, ConnectionType, VariableRetrievalMode
 from poptorch.errors import Error
-from poptorch.inputs import Arguments, CompiledInputs, HostToDevice, check_device_takes
+from poptorch.executable import device, hooks, saving
+from poptorch.executable.compilation import Executable, compile_model
+from poptorch.executable.measured import Measured
+from poptorch.executable.session import Session
+from poptorch.log import logger
 from poptorch.options import Options
-from poptorch.program import Program
-from poptorch.update import Recipe, WeightUpdate
+from poptorch.run.batching import Batching
+from poptorch.run.inputs import Arguments, HostToDevice
+from poptorch.update.training_state import TrainingState
+from poptorch.weights import host_weights as weights
+from poptorch.weights.device_weights import ReplicaGrouping, checked_grouping
 
-logger = logging.getLogger("poptorch")
 
-
-class PoplarExecutor:
+class PoplarExecutor(Measured):
     """A model wrapped for the device by `trainingModel` or `inferenceModel`.
 
     Attributes it does not have itself are those of the learner's model.
@@ -36,18 +40,20 @@ class PoplarExecutor:
         self._training = training
         self._batching = Batching.of(options)
         self._host = weights.HostWeights.of(model)
-        self._recipe = Recipe.of(optimizer, self._host) if training else None
+        self._groupings: dict[str, ReplicaGrouping] = {}
+        self._optimizer = TrainingState(optimizer, self._host, options) if training else None
         self._wrap()
 
     def _wrap(self) -> None:
         if self._training and weights.is_watched(self._model):
             raise RuntimeError(
-                "The model has already been wrapped for training; call destroy() on it before wrapping again."
+                "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on the "
+                "model to unwrap before wrapping again."
             )
         self._at_wrapping = ModelAtWrapping(self._model)
         self._arguments = Arguments(self._at_wrapping.module.forward)
         self._to_device = HostToDevice()
-        self._program: Program | None = None
+        self._session: Session | None = None
         self._attached = False
         self._wrapped = True
         if self._training:
@@ -56,10 +62,18 @@ class PoplarExecutor:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") or "_model" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {attribute!r}")
-        return getattr(self._model, attribute)
+        value = getattr(self._model, attribute)
+        if type(value) is torch.nn.Parameter:
+            return weights.groupable(value, self)
+        return value
 
     def __repr__(self) -> str:
-        return repr(self._model)
+        return blocks.module_repr(self._model)
+
+    def __reduce__(self) -> tuple:
+        # Elsewhere the model is wrapped again; what was compiled is saved by save().
+        optimizer = self._optimizer.optimizer if self._training else None
+        return type(self), (self._model, self._options, self._training, optimizer)
 
     @property
     def model(self) -> torch.nn.Module:
@@ -74,7 +88,7 @@ class PoplarExecutor:
     @property
     def program(self) -> Program | None:
         """The captured program, None before the model is compiled."""
-        return self._program
+        return None if self._session is None else self._session.executable.program
 
     # --- Compiling and running
 
@@ -82,35 +96,33 @@ class PoplarExecutor:
         """Run one call's worth of micro-batches; the first call compiles.
 
         Every tensor's dimension 0 is device iterations x accumulation x replicas x micro-batch. Later calls
-        take exactly the shapes, types and values of the first (Error otherwise).
+        take exactly the shapes, types and values of the first (Error otherwise). AssertionError for a model
+        that is only to be compiled (ConnectionType.Never).
         """
+        assert self._options.connection_type != ConnectionType.Never, (
+            "Trying to run a model on an offline device (ConnectionType.Never): it can only be compiled. Use "
+            "other options to run it, or save it with compileAndExport."
+        )
         leaves, tree = self._arguments.flatten(args, kwargs)
-        if self._program is None:
+        if self._session is None:
             self._compile(leaves, tree)
         else:
-            self._compiled_inputs.check(leaves, tree)
+            leaves = self._session.executable.inputs.check(leaves, tree)
         if not self._attached:
             self.attachToDevice()
         self._upload_if_shared_weights_changed()
-        outputs = self._run(self._to_device(leaves))
         if self._training:
-            self._host.mark_stale(self._weights)
-        return self._program.outputs(outputs)
-
-    def _run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        if self._program.uses_random_numbers:
-            with self._random_numbers:
-                return self._run_loop(inputs)
-        return self._run_loop(inputs)
-
-    def _run_loop(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+            self._optimizer.before_run(self.copyWeightsToHost)
+        outputs = self._session.run(self._to_device(leaves))
+        self._to_device.write_back()
         if self._training:
-            return run.train(self._program, self._fixed, inputs, self._batching, self._update)
-        return run.infer(self._program, self._fixed, inputs, self._batching)
+            self._host.mark_stale(self._implicit_copy)
+            self._optimizer.after_run()
+        return outputs
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments without running; a second time only warns."""
-        if self._program is not None:
+        if self._session is not None:
             logger.warning(
                 "The model is compiled already; compile() did nothing. To compile anew, call destroy() first."
             )
@@ -120,27 +132,42 @@ class PoplarExecutor:
     def _compile(self, leaves: list[Any], tree: Any) -> None:
         if not self._wrapped:
             self._wrap()
-        check_device_takes(leaves)
-        self._batching.check(leaves)
+        if not self._training:
+            # Training works on a copy made when the model was wrapped, inference on the model itself.
+            self._at_wrapping = ModelAtWrapping(self._model)
+        hooks.before_compilation()
         self._host.synchronise()
-        replicas = self._batching.replicas
-        device = weights.DeviceWeights(self._host, replicas)
-        tensors = next(self._batching.split(self._to_device(leaves)))
+        copies = weights.DeviceWeights(self._host, self._batching.replicas, self._groupings)
+        executable = compile_model(
+            self._at_wrapping,
+            self._arguments,
+            leaves,
+            tree,
+            copies,
+            self._options,
+            self._training,
+            self._to_device,
+        )
+        self._install(executable, copies)
+        hooks.after_compilation()
 
-        def arguments_of(traced: tuple) -> tuple[tuple, dict]:
-            remaining = iter(traced)
-            filled = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            return self._arguments.unflatten(filled, tree)
-
-        program = capture(self._at_wrapping, device.of_replica(0), arguments_of, tensors, self._training)
-        rules.check_replicated_buffers(program.updated_buffers, replicas, self._options.broadcast_buffers)
-        self._compiled_inputs = CompiledInputs.of(leaves, tree)
-        self._fixed = run.fixed_arguments(program, device, replicas)
-        self._random_numbers = run.RandomNumbers(self._options.random_seed)
+    def _install(self, executable: Executable, copies: weights.DeviceWeights) -> None:
+        """Make an executable the one that runs, and take the device unless that is to wait."""
+        has_device = self._options.connection_type != ConnectionType.Never
         if self._training:
-            self._update = WeightUpdate(self._recipe, device, self._options)
-        self._weights, self._uploaded = device, self._host.version
-        self._program, self._attached = program, True
+            self._optimizer.compile(copies, has_device)
+        update = self._optimizer.update if self._training else None
+        self._session = Session(executable, copies, self._options, self._batching, update)
+        self._uploaded = self._host.version
+        if self._options.connection_type == ConnectionType.Always:
+            self._take_device()
+
+    def _take_device(self) -> None:
+        if not self._session.target.is_model:
+            device.acquire(self, self.program.schedule.ipus, self._options.ipu_id)
+        logger.debug("Writing weights from host to IPU memory")
+        self._session.log_random_numbers("Setting")
+        self._attached = True
 
     def _upload_if_shared_weights_changed(self) -> None:
         if not self._training:
@@ -150,20 +177,19 @@ class PoplarExecutor:
 
     def _upload(self) -> None:
         self._host.synchronise()
-        self._weights.upload()
+        logger.debug("Writing weights from host to IPU memory")
+        self._session.weights.upload()
         self._uploaded = self._host.version
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Train on with another optimizer's settings; momenta are kept.
 
-        Error when a compiled model would need a constant, the kind or the groups of parameters changed.
+        Error when a compiled model would need a constant, the kind or the groups of parameters changed;
+        ValueError when gradients would have to be reduced in another way.
         """
         if not self._training:
             raise Error("Only a training model has an optimizer; this one was made by inferenceModel.")
-        recipe = Recipe.of(optimizer, self._host)
-        if self._program is not None:
-            self._update.change(recipe)
-        self._recipe = recipe
+        self._optimizer.set_optimizer(optimizer, self.copyWeightsToHost)
 
     # --- Weights
 
@@ -171,8 +197,11 @@ class PoplarExecutor:
         """Copy the device's weights and buffers to the learner's model. Error before compilation."""
         self._check_compiled()
         if self._attached:
-            self._host.mark_stale(self._weights)
-            self._host.synchronise()
+            logger.debug("copyWeightsToHost()")
+            logger.debug("Writing weights from IPU to host")
+            self._session.weights.download()
+            self._host.mark_fresh()
+            self._uploaded = self._host.version
 
     def copyWeightsToDevice(self) -> None:
         """Copy the learner's weights and buffers to the device. Error before compilation."""
@@ -184,6 +213,20 @@ class PoplarExecutor:
         """Copy the device's weights to the learner's model if they are newer; returns whether they were."""
         return self._host.synchronise()
 
+    def _implicit_copy(self) -> None:
+        self.copyWeightsToHost()
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Copy the buffers named by `Options.updatableNamedBuffers` to the device; Error if none are."""
+        self._check_compiled()
+        names = self._options.updatable_named_buffers
+        if not names:
+            raise Error(
+                "copyNamedBuffersToDevice copies the buffers that Options.updatableNamedBuffers names, and "
+                "it names none. Name them before the model is wrapped."
+            )
+        self._session.weights.upload_buffers(names)
+
     def load_state_dict(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> Any:
         """Load weights into the learner's model, and into the device if it is attached."""
         result = self._model.load_state_dict(state_dict, strict)
@@ -191,18 +234,61 @@ class PoplarExecutor:
             self._upload()
         return result
 
+    def group_replicas(
+        self, parameter: torch.Tensor, kind: CommGroupType, size: int, retrieval: VariableRetrievalMode
+    ) -> None:
+        """Give each group of replicas its own value of a parameter, along its dimension 0."""
+        names = next(
+            names for names, tensor in self._host.parameters() if tensor.data_ptr() == parameter.data_ptr()
+        )
+        self._groupings[names[0]] = checked_grouping(parameter, kind, size, retrieval)
+
+    # --- Files
+
+    def save(self, filename: str, export_model: bool = True, save_rng_state: bool = True) -> None:
+        """Write the executable to a file, with the model unless `export_model` is False.
+
+        A folder gets a file `model.poptorch`. Error before compilation.
+        """
+        self._check_compiled()
+        saving.save(
+            filename,
+            self._session.executable,
+            self._options,
+            self._training,
+            self._model if export_model else None,
+            self._optimizer.optimizer if self._training and export_model else None,
+            self._session.random_state if save_rng_state else None,
+        )
+
+    def compileAndExport(self, filename: str, *args: Any, export_model: bool = True, **kwargs: Any) -> None:
+        """Compile for these arguments, and save."""
+        self.compile(*args, **kwargs)
+        self.save(filename, export_model, save_rng_state=False)
+
+    def loadExecutable(self, filename: str) -> None:
+        """Take the executable from a file instead of compiling. Error for a file of another version."""
+        content = saving.read_executable(filename)
+        if not self._wrapped:
+            self._wrap()
+        self._host.synchronise()
+        copies = weights.DeviceWeights(self._host, self._batching.replicas, self._groupings)
+        self._install(content["executable"], copies)
+        if content["random_state"] is not None:
+            self._session.random_state = content["random_state"]
+
     # --- Life cycle
 
     def isCompiled(self) -> bool:
         """Whether there is a compiled program."""
-        return self._program is not None
+        return self._session is not None
 
     def isAttachedToDevice(self) -> bool:
         """Whether the model holds its device."""
         return self._attached
 
     def detachFromDevice(self) -> None:
-        """Bring the learner's weights up to date and let go of the device; the next call takes it again.
+        """Bring weights and optimizer up to date and let go of the device; the next call takes it again.
 
         Optimizer state and random numbers survive. Error when not attached.
         """
@@ -213,6 +299,11 @@ class PoplarExecutor:
                 "again."
             )
         self._host.synchronise()
+        if self._training:
+            self._optimizer.save_to_host()
+        self._session.log_random_numbers("Reading")
+        device.release(self)
+        logger.debug("Detached from device")
         self._attached = False
 
     def attachToDevice(self) -> None:
@@ -220,68 +311,21 @@ class PoplarExecutor:
         self._check_compiled()
         if self._attached:
             raise Error("Device is already attached: call detachFromDevice() before attaching again.")
-        self._attached = True
+        self._take_device()
         self._upload()
+        if self._training:
+            self._optimizer.upload()
 
     def destroy(self) -> None:
-        """Bring the learner's weights up to date, free the device, and unwrap the model.
+        """Bring weights and optimizer up to date, free the device, and unwrap the model.
 
         A later call of this wrapper wraps and compiles anew.
         """
         self._host.synchronise()
-        if self._training and self._wrapped:
-            weights.unwatch(self._model)
-        self._program = self._weights = self._fixed = self._update = None
+        if self._training:
+            self._optimizer.release()
+            if self._wrapped:
+                weights.unwatch(self._model)
+        device.release(self)
+        self._session = None
         self._attached = self._wrapped = False
-
-    def _check_compiled(self) -> None:
-        if self._program is None:
-            raise Error(
-                "The model has not been compiled or has been destroyed; call it or compile() it first."
-            )
-
-
-def trainingModel(
-    model: torch.nn.Module | PoplarExecutor,
-    options: Options | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
-) -> PoplarExecutor:
-    """Wrap a model, whose forward computes the loss, for training on the device.
-
-    The default optimizer is SGD with a learning rate of 0.01, the default output mode Final. The options are
-    frozen. Until it is destroyed, the learner's model shows the device's weights whenever they are looked at.
-    RuntimeError when the model is wrapped for training already.
-    """
-    model = model.model if isinstance(model, PoplarExecutor) else model
-    if optimizer is None:
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    return PoplarExecutor(model, _private(options, OutputMode.Final), training=True, optimizer=optimizer)
-
-
-def inferenceModel(model: torch.nn.Module | PoplarExecutor, options: Options | None = None) -> PoplarExecutor:
-    """Wrap a model for inference on the device; the default output mode is All. The options are frozen.
-
-    Weights that a training model of the same module changes are taken over before each call. Error when
-    gradient accumulation is asked for, which only training has.
-    """
-    model = model.model if isinstance(model, PoplarExecutor) else model
-    options = _private(options, OutputMode.All)
-    accumulation = options.Training.gradient_accumulation
-    if accumulation != 1:
-        raise Error(
-            "gradientAccumulation must be 1 for inference, which has no gradients, but it is "
-            f"{accumulation}. Use options of their own for inference, or deviceIterations to run several "
-            "micro-batches a call."
-        )
-    return PoplarExecutor(model, options, training=False)
-
-
-def _private(options: Options | None, default_mode: OutputMode) -> Options:
-    """Freeze the learner's options and return a frozen copy with the output mode settled."""
-    options = Options() if options is None else options
-    options._freeze()
-    private = options.clone()
-    if private.defaultOutputMode():
-        private.outputMode(default_mode)
-    private._freeze()
-    return private

@@ -1,10 +1,12 @@
-"""Functions a model's `forward` may call, and what it may ask about where it runs."""
+"""The loss, and what a model may ask about where it runs."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
+
+from poptorch.errors import Error
 
 REDUCTIONS = ("sum", "mean", "none")
 
@@ -35,44 +37,39 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     return torch.ops.poptorch_emulated.identity_loss(x, reduction)
 
 
-_running_on_ipu = False
+@dataclass(frozen=True)
+class Tracing:
+    """A model that is being captured."""
+
+    training: bool
+
+
+_tracing: Tracing | None = None
+
+
+def tracing() -> Tracing | None:
+    """The capture that the calling code is part of; None on the host."""
+    return _tracing
 
 
 def isRunningOnIpu() -> bool:
     """Whether the calling code is being traced for the machine: inside `forward`, never in `__init__`."""
-    return _running_on_ipu
+    return _tracing is not None
 
 
 @contextmanager
-def running_on_ipu() -> Iterator[None]:
-    """Make `isRunningOnIpu` true inside the block."""
-    global _running_on_ipu
-    outer, _running_on_ipu = _running_on_ipu, True
+def running_on_ipu(state: Tracing | None) -> Iterator[None]:
+    """Make `isRunningOnIpu` true inside the block, or false for None."""
+    global _tracing
+    outer, _tracing = _tracing, state
     try:
         yield
     finally:
-        _running_on_ipu = outer
+        _tracing = outer
 
 
-# One process may reserve at most this many IPUs.
-MOST_IPUS = 64
-
-
-def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """Whether a device of `num_ipus` IPUs can be had.
-
-    The emulated machine counts as one; as with the real one, asking for the IPU model by environment variable
-    makes the answer False.
-    """
-    model_asked_for = any(
-        os.environ.get(name, "0") != "0" for name in ("POPTORCH_IPU_MODEL", "POPTORCH_SMALL_IPU_MODEL")
-    )
-    return not model_asked_for and num_ipus <= MOST_IPUS
-
-
-def ipuHardwareVersion() -> int:
-    """The generation of the emulated hardware: 2, the GC200. AssertionError where none is available."""
-    assert ipuHardwareIsAvailable(), (
-        "There is no hardware to ask: POPTORCH_IPU_MODEL or POPTORCH_SMALL_IPU_MODEL is set."
-    )
-    return 2
+def getIpuTensorId(x: torch.Tensor) -> int:
+    """A number that identifies a tensor while `forward` is traced; Error outside it."""
+    if not isRunningOnIpu():
+        raise Error("Only a tensor inside a model's forward is on the device and has a number there.")
+    return id(x)

@@ -88,12 +88,12 @@ def test_S3_replicas_are_innermost():
 
 
 def test_S4_inference_has_no_gradient_accumulation(classifier):
-    with pytest.raises(poptorch.Error, match="gradientAccumulation must be 1"):
+    with pytest.raises(poptorch.Error, match="gradientAccumulation to 1 or leave it"):
         poptorch.inferenceModel(classifier, options(accumulation=2))
 
 
 @pytest.mark.parametrize(
-    ("iterations", "replicas", "accumulation"), [(1, 1, 1), (3, 1, 1), (1, 1, 4), (2, 3, 2)]
+    ("iterations", "replicas", "accumulation"), [(1, 1, 1), (3, 1, 1), (1, 1, 4), (2, 4, 3)]
 )
 @pytest.mark.parametrize("mean", [True, False])
 def test_S19_S20_one_update_per_device_iteration(
@@ -115,5 +115,5 @@ def test_S19_S20_one_update_per_device_iteration(
 
 
 def test_S35_replicas_that_share_buffers_may_not_update_them():
-    with pytest.raises(poptorch.Error, match=r"count.*broadcastBuffers\(False\)"):
+    with pytest.raises(poptorch.Error, match=r"broadcastBuffers\(False\).*count"):
         poptorch.inferenceModel(Numbered(), options(replicas=2))(torch.zeros(2))

@@ -50,7 +50,7 @@ def test_S6_position_keyword_and_default_are_the_same_call():
 
 
 def test_S6_a_missing_argument_is_an_error():
-    with pytest.raises(poptorch.Error, match="missing a required argument: 'x'"):
+    with pytest.raises(poptorch.Error, match="Mandatory parameter x missing"):
         poptorch.inferenceModel(Two())(factor=3)
 
 
@@ -65,8 +65,16 @@ def test_S6_arguments_too_many_unknown_or_twice_are_assertions(args, kwargs):
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ((ONES,), (torch.ones(5),), r"Shape mismatch for x: expected \[4\] but got \[5\].*drop_last"),
-        ((ONES,), (torch.ones(4, 1),), r"Shape mismatch for x: expected \[4\] but got \[4, 1\]"),
+        (
+            (ONES,),
+            (torch.ones(5),),
+            r"Shape mismatch for x: expected torch.Size\(\[4\]\) but got torch.Size\(\[5\]\).*drop_last",
+        ),
+        (
+            (ONES,),
+            (torch.ones(4, 1),),
+            r"Shape mismatch for x: expected torch.Size\(\[4\]\) but got torch.Size\(\[4, 1\]\)",
+        ),
         ((ONES,), (ONES.int(),), "Type mismatch for x: expected torch.float32 but got torch.int32"),
         ((ONES,), (3.0,), "Type mismatch for x: expected Tensor but got float"),
         ((ONES,), (ONES, ONES), "Type mismatch for y: expected NoneType but got Tensor"),
@@ -86,8 +94,8 @@ def test_S7_later_calls_must_match_the_first(first, second, said):
     ("first", "second", "said"),
     [
         ((ONES, ONES), (ONES, ONES, ONES), "Length mismatch for others: expected 2 but got 3"),
-        ({"a": ONES}, {"a": ONES, "z": ONES}, "Unexpected arguments: z in others"),
-        ({"a": ONES, "b": ONES}, {"a": ONES}, "Missing arguments: b in others"),
+        ({"a": ONES}, {"a": ONES, "z": ONES}, "Unexpected arguments: z. They are in others"),
+        ({"a": ONES, "b": ONES}, {"a": ONES}, "Missing arguments: b. They are in others"),
         ([ONES, (ONES, ONES)], [ONES, (ONES, ONES.half())], r"mismatch for others\[1\]\[1\]"),
         ((ONES,), [ONES], "Type mismatch for others: expected tuple but got list"),
     ],

@@ -96,6 +96,15 @@ def test_S33_weights_edited_while_detached_are_uploaded(classifier, batch):
     torch.testing.assert_close(inference(x), classifier(x))
 
 
+def test_S33_detaching_inference_leaves_the_hosts_weights(classifier, batch):
+    inference = poptorch.inferenceModel(classifier)
+    inference(batch(4)[0])
+    with torch.no_grad():
+        classifier.out.bias.fill_(3)
+    inference.detachFromDevice()
+    assert classifier.out.bias.unique().tolist() == [3]
+
+
 def test_S33_attaching_twice_or_detaching_twice_is_refused(classifier, batch):
     training = trainer(classifier)
     training(*batch(4))

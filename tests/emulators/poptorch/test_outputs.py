@@ -118,3 +118,31 @@ def test_returned_weights_and_inputs_are_snapshots():
     x.zero_()
     assert same.tolist() == [1, 1]
     assert weight.tolist() != []
+
+
+def test_S14_tensors_that_never_were_on_the_device_come_back_as_traced(caplog):
+    constant = torch.tensor([1, 2])
+
+    class Mixed(nn.Module):
+        def forward(self, x):
+            return x + 1, [constant, constant + 1]
+
+    model = poptorch.inferenceModel(Mixed())
+    model.compile(torch.ones(1))
+    assert "Output expected to be on the IPU but is on cpu" in caplog.text
+    constant += 10
+    out, (first, second) = model(torch.ones(1))
+    assert (out.tolist(), first.tolist(), second.tolist()) == ([2], [1, 2], [2, 3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_S11_inputs_changed_in_place_are_written_back(dtype):
+    class Counts(nn.Module):
+        def forward(self, x):
+            x += 1
+            return x * 2
+
+    given = torch.zeros(4, dtype=dtype)
+    model = poptorch.inferenceModel(Counts(), poptorch.Options().deviceIterations(2))
+    assert model(given).tolist() == [2] * 4
+    assert given.tolist() == [1] * 4

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import poptorch
-from poptorch.weights import DeviceWeights
+from poptorch.weights.host_weights import DeviceWeights
 
 
 @pytest.fixture
@@ -139,12 +139,32 @@ def test_S27_wrapping_changes_the_class_in_place_and_destroy_changes_it_back(cla
     assert {type(parameter) for parameter in classifier.parameters()} == {nn.Parameter}
 
 
-def test_S28_modes_are_those_of_the_moment_of_wrapping():
-    model = nn.Sequential(nn.Dropout(0.5)).eval()
+class DropsOut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        x = self.drop(x) * self.scale
+        return x, poptorch.identity_loss(x, "sum")
+
+
+def test_S28_modes_in_training_are_those_of_the_moment_of_wrapping():
+    model = DropsOut().eval()
+    training = poptorch.trainingModel(model)
+    model.train()
+    assert torch.equal(training(torch.ones(9))[0], torch.ones(9))
+    assert model.drop.training
+
+
+def test_S28_modes_in_inference_are_those_of_the_moment_of_compilation():
+    model = nn.Sequential(nn.Dropout(0.5))
     inference = poptorch.inferenceModel(model)
+    model.eval()
+    inference.compile(torch.ones(9))
     model.train()
     assert torch.equal(inference(torch.ones(9)), torch.ones(9))
-    assert model[0].training
 
 
 def test_S35_buffers_updated_in_place_persist():

@@ -1,0 +1,1 @@
+"""How long a program takes on a machine: modelled, from its operations and the machine's facts."""

@@ -1,0 +1,1 @@
+"""Data loaded in another process while the model works."""

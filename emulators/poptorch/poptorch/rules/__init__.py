@@ -1,0 +1,1 @@
+"""Rules: what the chip refuses, each refusal beside its words."""

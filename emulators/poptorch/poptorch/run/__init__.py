@@ -1,0 +1,1 @@
+"""Run: one call, from its micro-batches to its results."""

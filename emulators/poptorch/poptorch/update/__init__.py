@@ -1,0 +1,1 @@
+"""The weight update on the device, and the optimizer that describes it."""

@@ -1,0 +1,1 @@
+"""Weights twice: the host's and the device's."""

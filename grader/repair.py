@@ -16,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 from nbgrader.api import Notebook as GradebookNotebook
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Bool
 
 from grader.rules import BEGIN_HIDDEN, END_HIDDEN
 
@@ -76,6 +77,10 @@ def _plain(source: str) -> str:
 class Repair(NbGraderPreprocessor):
     """The first of nbgrader's sanitizing steps; those after it find nothing left to complain about."""
 
+    staged = Bool(False, help="Whether `grader.intake` wrote the notebook, its notes included.").tag(
+        config=True
+    )
+
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Repair the notebook; ``techlabs.repairs`` in its metadata and a cell on top tell what was done."""
         where = resources["nbgrader"]
@@ -83,9 +88,24 @@ class Repair(NbGraderPreprocessor):
             notebook = gradebook.find_notebook(where["notebook"], where["assignment"])
             master = _master(notebook)
             kernelspec = json.loads(notebook.kernelspec)
-        repairs = [*_repair_kernel(nb, kernelspec), *repair_cells(nb, master)]
         # A submission doesn't bring its own report, nor widgets, whose saved state can break the feedback.
-        nb.metadata["techlabs"] = {"repairs": repairs}
+        intake = nb.metadata.get("techlabs", {}).get("intake", {}) if self.staged else {}
+        wrong_kernel = kernel_name(nb.metadata) != kernelspec["name"]
+        if intake.get("refused"):
+            repair_cells(nb, master)
+            nb.metadata["kernelspec"], repairs = kernelspec, [intake["refused"]]
+        else:
+            repairs = [
+                *intake.get("notes", []),
+                *_repair_kernel(nb, kernelspec),
+                *repair_cells(nb, master),
+            ]
+        nb.metadata["techlabs"] = {
+            "repairs": repairs,
+            "digest": intake.get("digest"),
+            "refused": intake.get("refused"),
+            "wrong_kernel": wrong_kernel,
+        }
         nb.metadata.pop("widgets", None)
         if repairs:
             lines = "\n".join(f"- {html.escape(line, quote=False)}" for line in repairs)
@@ -167,6 +187,12 @@ def _copies(nb: NotebookNode, master: list[MasterCell], report: list[str]) -> di
         if copies.get(cell.get("id")) == []:
             copies[cell.id].append(cell)
             unknown.pop(id(cell), None)
+    # And so does the text of a test.
+    for cell in unmarked:
+        for test in master:
+            if test.points is not None and not copies[test.grade_id] and test.is_untouched(cell):
+                copies[test.grade_id].append(cell)
+                unknown.pop(id(cell), None)
     report += [f"cell with the unknown id {_short(grade_id)}: not graded" for grade_id in unknown.values()]
     return copies
 

@@ -38,7 +38,8 @@ c.Autograde.sanitize_preprocessors = [
 ]
 c.OverwriteCells.add_missing_cells = True
 
-# How it is run. Seconds: a lab's whole machine time is under 60 s, so no honest cell takes longer.
+# How it is run: in a box, and judged from outside it. Seconds and megabytes: a lab's whole machine time is
+# under 60 s, so no honest cell takes longer.
 c.Autograde.autograde_preprocessors = [
     "grader.execute.ExecuteSubmission",
     "nbgrader.preprocessors.IgnorePattern",
@@ -49,6 +50,7 @@ c.Autograde.autograde_preprocessors = [
 ]
 c.Execute.timeout = 60
 c.ExecuteSubmission.budget = 180
+c.ExecuteSubmission.memory_mb = 4000
 c.Execute.shutdown_kernel = "immediate"
 # No tag skips a cell: an unrun test would earn full marks.
 c.Execute.skip_cells_with_tag = ""
@@ -58,3 +60,10 @@ c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = r"(?s).*"
 c.LimitOutput.max_lines = 200
 c.LimitOutput.max_traceback = 40
+
+# A page of feedback opens in somebody's browser: no script or handler that a learner wrote comes along.
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    "grader.feedback.SanitizeFeedback",
+]

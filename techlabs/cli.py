@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.metadata import distribution
-
 import typer
+
+from techlabs.plugins import plugins
 
 app = typer.Typer(
     help="Technology Laboratories: the labs, the bench and the grader.",
@@ -33,10 +32,8 @@ def doctor() -> None:
 
 
 def _add_instructor_commands() -> None:
-    """The grader joins as a plug-in, where there is the Python it needs; a learner's kernel may be older."""
-    for entry in distribution("techlabs").entry_points:
-        if entry.group == "techlabs.commands" and sys.version_info >= (3, 11):
-            app.add_typer(entry.load())
+    for _, commands in plugins("techlabs.commands"):
+        app.add_typer(commands)
 
 
 _add_instructor_commands()

@@ -9,6 +9,7 @@ from importlib import metadata
 
 from techlabs.machines import BenchError, bench
 from techlabs.paths import records_folder
+from techlabs.plugins import plugins
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,13 @@ def examine() -> list[Finding]:
         _machine("gpu"),
         _machine("ipu"),
         _records(),
+        *_plugged_in(),
     ]
+
+
+def _plugged_in() -> list[Finding]:
+    """What concerns instructors alone: good to know, and no lab fails for it."""
+    return [Finding(name, True, describe()[1]) for name, describe in plugins("techlabs.findings")]
 
 
 def _package(name: str) -> Finding:

@@ -1,19 +1,25 @@
 """One exercise: what is looked at in a learner's answer, and what is expected of it.
 
 A check has two halves. `observe` runs the answer and returns plain values; `judge` reads those values and
-nothing else. The halves are apart so that grading can judge outside the process that ran the answer.
+nothing else. The halves are apart so that grading can judge outside the process that ran the answer: there
+`observed` runs in the learner's kernel, and its text is all that `outcome_of` gets to see.
 """
 
 from __future__ import annotations
 
 import enum
 import html
+import sys
 import traceback
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Sequence
+from typing import Any, ContextManager, Dict, Iterable, Sequence, Tuple
+
+from techlabs import plain
 
 Case = Dict[str, Any]
 Observation = Dict[str, Any]
+Reasons = Tuple[Tuple[str, str], ...]
 
 
 class Outcome(enum.Enum):
@@ -100,34 +106,63 @@ class Exercise:
     def verdict(self, answer: Any, hidden: Iterable[Case] = ()) -> Verdict:
         """Check an answer on the visible cases and then on `hidden` ones; stop at the first failure."""
         for case in [*self.cases, *hidden]:
-            outcome, reasons = self._outcome(answer, case)
+            outcome, reasons = self.outcome_of(self.observed(answer, case), case)
             if outcome is not Outcome.PASSED:
                 return Verdict(self.name, self.title, outcome, reasons)
         return Verdict(self.name, self.title, Outcome.PASSED)
 
-    def _outcome(self, answer: Any, case: Case) -> tuple[Outcome, tuple[tuple[str, str], ...]]:
-        import torch
-
+    def observed(self, answer: Any, case: Case) -> str:
+        """What `observe` saw of an answer on one case, as text: values, or the error that came instead."""
         try:
             # A check seeds what it runs; the learner's own random numbers go on undisturbed.
-            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-                seen = self.observe(answer, **case)
-            self.judge(seen, **case)
+            with _own_random_numbers():
+                return plain.dump({"seen": self.observe(answer, **case)})
+        except NotImplementedError as stub:
+            return plain.dump({"stub": place_of(stub)})
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"[:2000]
+            return plain.dump({"error": message, "where": place_of(error)})
+
+    def outcome_of(self, observed: str, case: Case) -> tuple[Outcome, Reasons]:
+        """Judge what `observed` said about one case. Whatever the text is, there is an outcome."""
+        try:
+            found = plain.load(observed)
+            if "stub" in found:
+                return Outcome.NOT_ATTEMPTED, (("still to do", _short(found["stub"])),)
+            if "error" in found:
+                called = ", ".join(f"{key}={value!r}" for key, value in case.items())
+                return Outcome.ERROR, (
+                    ("message", _short(found["error"])),
+                    ("where", _short(found["where"])),
+                    ("called with", called),
+                )
+            self.judge(found["seen"], **case)
         except Wrong as wrong:
             return Outcome.WRONG, (
-                ("expected", wrong.expected),
-                ("seen", wrong.seen),
+                ("expected", _short(wrong.expected)),
+                ("seen", _short(wrong.seen)),
                 ("usual cause", wrong.cause),
             )
-        except NotImplementedError as stub:
-            return Outcome.NOT_ATTEMPTED, (("still to do", place_of(stub)),)
         except Exception as error:
-            return Outcome.ERROR, (
-                ("message", f"{type(error).__name__}: {error}"),
-                ("where", place_of(error)),
-                ("called with", ", ".join(f"{key}={value!r}" for key, value in case.items())),
+            return Outcome.WRONG, (
+                ("expected", "numbers, texts, lists or tensors that this check can read"),
+                ("seen", f"values that it can't ({type(error).__name__})"),
+                ("usual cause", "the answer returned something of another kind than it is asked for."),
             )
         return Outcome.PASSED, ()
+
+
+def _short(text: Any) -> str:
+    """What came from an answer can be of any length; a person reads one screen."""
+    text = str(text)
+    return text if len(text) <= 600 else f"{text[:600]}..."
+
+
+def _own_random_numbers() -> ContextManager[Any]:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return nullcontext()
+    return torch.random.fork_rng(devices=range(torch.cuda.device_count()))
 
 
 def place_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import importlib.util
 import os
 from typing import Any, Sequence
 
+from techlabs import boxed
 from techlabs.exercise import Case, Exercise, Outcome, Verdict, place_of
 from techlabs.paths import solution_folder
 from techlabs.record import Record
@@ -72,10 +73,16 @@ class Lab:
     def grade(self, exercise: str, answer: Any) -> None:
         """Check an answer on the visible and the hidden cases, for marks.
 
+        Where a judge outside this kernel gives the marks, the answer is only kept for its questions.
+
         Raises:
             CheckFailed: in grading, when the answer is anything but right.
         """
         from IPython.display import display
+
+        if boxed.is_judged():
+            boxed.bind(self._exercise(exercise), answer)
+            return
 
         try:
             verdict = self._exercise(exercise).verdict(answer, self._hidden_cases(exercise))
@@ -202,7 +209,9 @@ def _show_buttons(choices: Sequence[Any], chosen: Any) -> None:
     except ImportError:
         return
     status = ipywidgets.HTML()
-    buttons: list[tuple[Any, Any]] = [(c, ipywidgets.Button(description=str(c))) for c in choices]
+    buttons: list[tuple[Any, Any]] = [
+        (c, ipywidgets.Button(description=str(c), layout={"width": "auto"})) for c in choices
+    ]
     for choice, button in buttons:
 
         def click(_: Any, choice: Any = choice) -> None:

@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 import poptorch
 from techlabs.data import digits
 from techlabs.exercise import Exercise, Observation, Wrong
+from techlabs.exercises import gpu_first
 from techlabs.exercises.gpu_first import GOOD_ACCURACY, DigitsNet
 
 DEVICE_CALLS = 300
@@ -33,19 +34,17 @@ class ReturnLoss(Exercise):
         """`answer` is the class; it runs on the CPU first, then one step on the IPU."""
         torch.manual_seed(seed)
         model = answer()
-        images, labels = torch.rand(rows, 1, 8, 8), torch.arange(rows) % 10
-        scores, both = model(images), model(images, labels)
-        seen = {"without labels": _kinds(scores), "with labels": _kinds(both)}
-        if seen["with labels"] != ["Tensor", "Tensor"]:
+        model.load_state_dict(gpu_first.weights(seed), strict=False)
+        images, labels = gpu_first.images(rows, seed), torch.arange(rows) % 10
+        alone, both = model(images), model(images, labels)
+        seen = {"without labels": _kinds(alone), "with labels": _kinds(both)}
+        if seen["without labels"] != ["Tensor"] or seen["with labels"] != ["Tensor", "Tensor"]:
             return seen
-        seen["shapes"] = [list(item.shape) for item in both]
-        if seen["shapes"] != [[rows, 10], []]:
-            return seen
-        seen["loss"] = both[1].item()
-        seen["expected loss"] = F.cross_entropy(both[0], labels).item()
-        trainer = poptorch.trainingModel(model)
-        seen["ipu loss"] = float(trainer(images, labels)[1])
-        trainer.destroy()
+        seen.update(alone=alone, scores=both[0], loss=both[1])
+        if list(both[0].shape) == [rows, 10] and both[1].dim() == 0:
+            trainer = poptorch.trainingModel(model)
+            seen["ipu loss"] = trainer(images, labels)[1]
+            trainer.destroy()
         return seen
 
     def judge(self, seen: Observation, rows: int, seed: int) -> None:
@@ -62,22 +61,32 @@ class ReturnLoss(Exercise):
                 " and ".join(seen["with labels"]),
                 "return both, separated by a comma.",
             )
-        if seen["shapes"] != [[rows, 10], []]:
+        shapes = [list(seen[name].shape) for name in ("scores", "loss")]
+        if shapes != [[rows, 10], []]:
             raise Wrong(
                 f"shapes [{rows}, 10] and []",
-                " and ".join(map(str, seen["shapes"])),
+                " and ".join(map(str, shapes)),
                 "the order is scores, loss; the loss is one number, so keep the default reduction.",
             )
-        if abs(seen["loss"] - seen["expected loss"]) > 1e-4:
+        expected = gpu_first.expected_scores(rows, seed)
+        if not all(torch.allclose(seen[key], expected, atol=1e-4, rtol=1e-4) for key in ("alone", "scores")):
             raise Wrong(
-                f"the cross entropy of the scores, {seen['expected loss']:.4f}",
-                f"{seen['loss']:.4f}",
+                "the scores of the model you port",
+                "other scores",
+                "scores = super().forward(images), and return them as they are, with labels and without.",
+            )
+        wanted, loss = F.cross_entropy(seen["scores"], torch.arange(rows) % 10).item(), seen["loss"].item()
+        if not abs(loss - wanted) <= 1e-4:
+            raise Wrong(
+                f"the cross entropy of the scores, {wanted:.4f}",
+                f"{loss:.4f}",
                 "cross_entropy takes the raw scores: no softmax before it, nothing after it.",
             )
-        if abs(seen["ipu loss"] - seen["loss"]) > 1e-3:
+        on_ipu = float(seen["ipu loss"])
+        if not abs(on_ipu - loss) <= 1e-3:
             raise Wrong(
-                f"{seen['loss']:.4f} on the IPU as on the CPU",
-                f"{seen['ipu loss']:.4f}",
+                f"{loss:.4f} on the IPU as on the CPU",
+                f"{on_ipu:.4f}",
                 "forward depends on something that was frozen when it was traced.",
             )
 
@@ -114,8 +123,7 @@ class FeedModel(Exercise):
             "device iterations": loader.options.device_iterations,
             "accumulation": loader.options.Training.gradient_accumulation,
             "samples per call": loader.combinedBatchSize,
-            "calls": len(calls),
-            "shuffled": calls != [sorted(rows) for rows in calls],
+            "calls": calls,
         }
 
     def judge(
@@ -154,10 +162,19 @@ class FeedModel(Exercise):
                 f"{seen['samples per call']}",
                 "batch_size is the micro-batch alone: poptorch.DataLoader multiplies by the other factors.",
             )
-        if seen["shuffled"] != training:
+        order = [label for call in seen["calls"] for label in call]
+        sizes = [len(call) for call in seen["calls"]]
+        if sizes != [product] * (images // product) or len(set(order)) != len(order):
+            raise Wrong(
+                f"{images // product} calls of {product} different images each",
+                f"calls of {sizes} images",
+                "hand the whole data set to poptorch.DataLoader, and leave drop_last as it is.",
+            )
+        shuffled = order != list(range(len(order)))
+        if shuffled != training:
             raise Wrong(
                 "a shuffled order" if training else "the order of the data set",
-                "shuffled" if seen["shuffled"] else "the order of the data set",
+                "shuffled" if shuffled else "the order of the data set",
                 "shuffle should be True for training only.",
             )
 
@@ -186,13 +203,15 @@ class ReadTheError(Exercise):
         filled = answer(images, samples_per_call)
         if not isinstance(filled, torch.Tensor):
             return {"kind": type(filled).__name__}
-        return {"kind": "Tensor", "shape": list(filled.shape), "numbers": filled.flatten(1)[:, 0].tolist()}
+        return {"kind": "Tensor", "filled": filled}
 
     def judge(self, seen: Observation, rows: int, samples_per_call: int) -> None:
         """A multiple, no larger than needed, the images first, and real images behind them."""
         if seen["kind"] != "Tensor":
             raise Wrong("a tensor", f"a {seen['kind']}", "fill_up has no return statement.")
-        numbers, asked = seen["numbers"], f"{rows} images and {samples_per_call} samples a call"
+        filled = seen["filled"]
+        numbers = filled.flatten(1)[:, 0].tolist() if filled.dim() > 1 else filled.tolist()
+        asked = f"{rows} images and {samples_per_call} samples a call"
         needed = rows + -rows % samples_per_call
         if len(numbers) != needed:
             cause = "fill up to the next multiple; when the rows fit already, add none."
@@ -201,8 +220,9 @@ class ReadTheError(Exercise):
             elif len(numbers) % samples_per_call:
                 cause = "with few images one repeat isn't enough: take them again and again."
             raise Wrong(f"{needed} rows for {asked}", f"{len(numbers)}", cause)
-        if seen["shape"][1:] != [1, 2, 2]:
-            raise Wrong("images of the shape they had", f"{seen['shape'][1:]}", "join along dimension 0.")
+        if list(filled.shape[1:]) != [1, 2, 2]:
+            shape = list(filled.shape[1:])
+            raise Wrong("images of the shape they had", f"{shape}", "join along dimension 0.")
         if numbers[:rows] != list(range(1, rows + 1)):
             raise Wrong("your images first, in their order", "another order", "put the filler behind.")
         if not set(numbers) <= set(range(1, rows + 1)):
@@ -248,17 +268,12 @@ class TrainAndTest(Exercise):
             return {"result": _kinds(result)}
         attached = {"trainer": trainer.isAttachedToDevice(), "tester": tester.isAttachedToDevice()}
         # Reading the state brings the weights back from the device.
-        trained = {key: value.clone() for key, value in model.state_dict().items()}
+        trained = {name: value.clone() for name, value in model.state_dict().items()}
         trainer.destroy()
-        copy = _Net()
-        copy.load_state_dict(trained)
-        images, labels = test_set.tensors
-        with torch.no_grad():
-            actual = (copy(images).argmax(1) == labels).float().mean().item()
         return {
             "result": ["accuracy", "trainer", "tester"],
             "claimed": float(accuracy),
-            "actual": actual,
+            "weights": trained,
             "calls": train_loader.calls,
             "tested": test_loader.calls,
             "attached": attached,
@@ -272,18 +287,19 @@ class TrainAndTest(Exercise):
                 ", ".join(seen["result"]),
                 "return all three; trainer and tester are what trainingModel and inferenceModel gave you.",
             )
-        if seen["actual"] < GOOD_ACCURACY:
+        actual = gpu_first.test_accuracy(seen["weights"])
+        if not actual >= GOOD_ACCURACY:
             cause = "too few epochs, or a learning rate that is too large or too small."
             if not seen["calls"]:
                 cause = "no batch of train_loader was used."
-            raise Wrong(f"test accuracy {GOOD_ACCURACY} or more", f"{seen['actual']:.3f}", cause)
-        if not seen["tested"] or abs(seen["claimed"] - seen["actual"]) > 0.005:
+            raise Wrong(f"test accuracy {GOOD_ACCURACY} or more", f"{actual:.3f}", cause)
+        if not seen["tested"] or not abs(seen["claimed"] - actual) <= 0.005:
             raise Wrong(
-                f"the accuracy on all test images, {seen['actual']:.3f}, measured on the IPU",
+                f"the accuracy on all test images, {actual:.3f}, measured on the IPU",
                 f"{seen['claimed']:.3f} after {seen['tested']} calls of test_loader",
                 "it's a fraction of 1; add up the right answers of every batch of test_loader.",
             )
-        if seen["calls"] > DEVICE_CALLS:
+        if not 0 < seen["calls"] <= DEVICE_CALLS:
             raise Wrong(
                 f"at most {DEVICE_CALLS} training calls",
                 f"{seen['calls']}",

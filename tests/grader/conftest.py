@@ -1,4 +1,4 @@
-"""A toy lab, so that these tests need neither torch nor the real labs: two answers, two checks, 5 points."""
+"""A toy lab, so that these tests need neither torch nor the real labs: two exercises, 5 points."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -31,6 +31,9 @@ TOY = '''\
 # {{ facts }}
 
 # %% tags=["nbval-check-output"]
+import techlabs
+
+lab = techlabs.Lab("toy")
 base = 10
 print(base)
 print()
@@ -45,9 +48,9 @@ def double(x):
     ### END SOLUTION
 
 # %% check="double" points=2
-assert double(3) == 6
+lab.check("double", double)
 ### BEGIN HIDDEN TESTS
-assert double(-7) == -14
+lab.grade("double", double)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -60,11 +63,33 @@ def triple(x):
     ### END SOLUTION
 
 # %% check="triple" points=3
-assert triple(3) == 9
+lab.check("triple", triple)
 ### BEGIN HIDDEN TESTS
-assert triple(-7) == -21
+lab.grade("triple", triple)
 ### END HIDDEN TESTS
 '''
+EXERCISES = """\
+from techlabs.exercise import Exercise, Wrong
+
+
+class Times(Exercise):
+    hints = ("a", "b", "c")
+
+    def __init__(self, name, factor):
+        self.name, self.title, self.factor = name, f"{name} x", factor
+        self.cases = ({"x": 3},)
+
+    def observe(self, answer, x):
+        return {"result": answer(x)}
+
+    def judge(self, seen, x):
+        if type(seen["result"]) is not int or seen["result"] != self.factor * x:
+            raise Wrong(f"{self.factor * x}", f"{seen['result']!r}", "the factor")
+
+
+EXERCISES = (Times("double", 2), Times("triple", 3))
+"""
+HIDDEN = 'CASES = {"double": [{"x": -7}], "triple": [{"x": -7}]}\n'
 SOLVED = {
     "double": "def double(x):\n    return 2 * x",
     "triple": "def triple(x):\n    return 3 * x",
@@ -75,6 +100,10 @@ def _layout(root: Path, source: str = TOY) -> Layout:
     folder = root / "solutions" / LAB
     folder.mkdir(parents=True)
     (folder / f"{LAB}.py").write_text(source, encoding="utf-8")
+    (folder / "hidden.py").write_text(HIDDEN, encoding="utf-8")
+    exercises = root / "exercises" / "toy.py"
+    exercises.parent.mkdir(parents=True)
+    exercises.write_text(EXERCISES, encoding="utf-8")
     return Layout.find(root, course=root / "course")
 
 
@@ -92,11 +121,12 @@ def make_layout(tmp_path: Path) -> Callable[..., Layout]:
 
 @pytest.fixture(scope="module")
 def released_course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    """A course with the toy lab released and no submissions; a cell may take 3 s, a submission 8 s."""
+    """A course with the toy lab released and no submissions; a cell has 3 s, a submission 8 s and 500 MB."""
     layout = _layout(tmp_path_factory.mktemp("course"))
     config = load_config(layout)
     config.Execute.timeout = 3
     config.ExecuteSubmission.budget = 8
+    config.ExecuteSubmission.memory_mb = 500
     course = Course(layout, config)
     course.release(LAB)
     return course

@@ -66,7 +66,7 @@ def test_build_and_its_check(layout, toy_source):
     assert techlabs("build")[:2] == (0, f"built labs/{LAB}\n")
     assert techlabs("build", "--check")[:2] == (0, "labs/ is what solutions/ makes\n")
     (layout.solutions / LAB / f"{LAB}.py").write_text(toy_source.replace("points=2", ""))
-    where = f"solutions/{LAB}/{LAB}.py:31"
+    where = f"solutions/{LAB}/{LAB}.py:34"
     status, _, err = techlabs("build")
     assert (status, err) == (1, f'{where}: check "double": points are missing or not a positive number\n')
 

@@ -1,5 +1,7 @@
 """Release, submission and collection: what nbgrader would lose or leave unsaid."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -105,3 +107,18 @@ def test_repairs_stand_on_top_of_the_feedback(graded, solved):
     dict(graded.feedback(LAB))
     page = (graded.layout.course / "feedback" / "bob" / LAB / f"{LAB}.html").read_text()
     assert 'test "double-check" was deleted; put back' in page.replace("&quot;", '"')
+
+
+def test_no_script_of_a_learner_runs_in_the_feedback(graded, solved):
+    attack = "<script>alert(1)</script><img src=x onerror=alert(2)><b>bold</b>"
+    solved.cells[0].source += f"\n\n{attack} [a](javascript:alert(3))"
+    solved.cells[1].source += f"\nfrom IPython.display import HTML, display\ndisplay(HTML({attack!r}))"
+    write_notebook(solved, graded.submitted(LAB, "eve") / f"{LAB}.ipynb")
+    assert grade(graded, LAB, ["eve"])[0].marks.score == 5
+    dict(graded.feedback(LAB))
+    page = (graded.layout.course / "feedback" / "eve" / LAB / f"{LAB}.html").read_text()
+    # Its source is shown, as text.
+    active = re.findall(r"<script>alert|<img[^>]*onerror|href=.javascript", page)
+    assert active == []
+    assert "<b>bold</b>" in page
+    assert "double passed" in page

@@ -52,7 +52,7 @@ def honest(solved, untouched):
     cell(made["warns"], "double").source = WARNS
     cell(made["loop"], "double").source = "def double(x):\n    while True: pass"
     cell(made["loops"], "double").source = "def double(x):\n    while True: pass"
-    cell(made["loops"], "top-2").source = "while True: pass"
+    cell(made["loops"], "top-2").source += "\nwhile True: pass"
     cell(made["stubborn"], "triple").source = STUBBORN
     cell(made["dies"], "triple").source = "import os\ndef triple(x):\n    os._exit(1)"
     cell(made["dies-first"], "double").source = "import os\nos._exit(1)"
@@ -91,8 +91,9 @@ def damaged(solved):
         "latin-1": (NAME, "naïve".encode("latin-1")),
         "a-list": (NAME, b"[]"),
         "no-notebook": (NAME, b'{"cells": []}'),
-        "format-3": (NAME, json.dumps({"nbformat": 3, "nbformat_minor": 0, "worksheets": []}).encode()),
-        "bad-cells": (NAME, json.dumps({**solved, "cells": [{"source": 5}]}).encode()),
+        "format-3": (NAME, nbformat.v3.writes_json(nbformat.convert(deepcopy(solved), 3)).encode()),
+        "format-5": (NAME, json.dumps({"nbformat": 5, "cells": []}).encode()),
+        "bad-cells": (NAME, json.dumps({**solved, "cells": [{"source": 5}, *solved.cells]}).encode()),
         "no-metadata": (NAME, nbformat.writes(bare).encode()),
         "nothing": ("notes.txt", b"sorry"),
     }
@@ -116,6 +117,7 @@ def course(released_course, toy_notebook):
         (hand_in(released_course, student) / NAME).write_text(json.dumps(notebook))
     for student, (name, content) in damaged(solved).items():
         (hand_in(released_course, student) / name).write_bytes(content)
+    (hand_in(released_course, "no-date") / NAME).write_text(nbformat.writes(solved))
     (hand_in(released_course, "no-date") / "timestamp.txt").write_text("yesterday evening")
     return released_course
 
@@ -175,6 +177,30 @@ class TestRepairs:
         assert notebook.cells[0].source == f"**Repaired before grading**\n\n- {results['deleted'].notes[0]}"
 
 
+@pytest.mark.parametrize(
+    ("student", "says"),
+    {
+        "renamed": "the notebook is called '01_toy-Copy1.ipynb'; its content says that it is 01_toy.ipynb",
+        "format-3": "notebook format 3 brought up to 4",
+        "bad-cells": "cell 1 is damaged; left out",
+        "no-date": "timestamp.txt holds no date; graded as handed in without one",
+    }.items(),
+)
+def test_what_can_be_read_is_graded_and_the_repair_is_told(results, student, says):
+    result = results[student]
+    assert (result.marks.score, result.state) == (5, "graded")
+    assert result.notes[0] == says
+
+
+def test_cells_without_metadata_are_found_by_what_they_hold(results):
+    assert results["no-metadata"].marks.score == 5
+    assert results["no-metadata"].notes == [
+        f'{kind} "{name}": lost nbgrader metadata put back'
+        for name in ("double", "triple")
+        for kind, name in (("answer", name), ("test", f"{name}-check"))
+    ]
+
+
 class TestLimits:
     """A cell may take 3 s here and a submission 8 s."""
 
@@ -185,7 +211,9 @@ class TestLimits:
             'cell "double-check": Stopped after 3 s, the limit for one cell (Execute.timeout in'
         )
         notebook = nbformat.read(course.autograded(LAB, "loop") / NAME, as_version=4)
-        assert note.endswith(cell(notebook, "double-check").outputs[-1].evalue)
+        (output,) = cell(notebook, "double-check").outputs
+        assert "double was stopped in line 2 of double: while True: pass" in output.data["text/html"]
+        assert note.split(": ", 1)[1] in output.data["text/html"]
 
     def test_loops_in_many_cells_end_with_the_budget(self, results):
         assert results["loops"].marks.score == 3
@@ -195,7 +223,7 @@ class TestLimits:
             'cell "double-check": Stopped after 3 s',
         ]
 
-    def test_code_that_ignores_the_interrupt_loses_what_comes_after(self, results):
+    def test_code_that_ignores_the_interrupt_loses_its_own_marks(self, results):
         assert results["stubborn"].marks.score == 2
         (note,) = results["stubborn"].notes
         assert 'cell "triple-check": Stopped after 3 s' in note
@@ -205,33 +233,33 @@ class TestLimits:
         assert results["dies"].marks.score == 2
         assert results["dies"].notes[0].startswith('cell "triple-check": The kernel died here')
 
-    def test_a_kernel_that_dies_first_leaves_a_reason_in_every_test(self, course, results):
-        assert (results["dies-first"].marks.score, results["dies-first"].state) == (0, "graded")
+    def test_a_cell_that_ends_the_kernel_does_not_take_the_next_exercise_along(self, course, results):
+        assert (results["dies-first"].marks.score, results["dies-first"].state) == (3, "graded")
+        (note,) = results["dies-first"].notes
+        assert note.startswith('cell "double": The kernel died here: the code ended or crashed its process')
         notebook = nbformat.read(course.autograded(LAB, "dies-first") / NAME, as_version=4)
-        for test in ("double-check", "triple-check"):
-            assert cell(notebook, test).outputs[0].evalue == 'Not run: the kernel ended in cell "double".'
+        (output,) = cell(notebook, "double-check").outputs
+        assert output.data["text/plain"] == "0"
+        assert "name &#x27;double&#x27; is not defined" in output.data["text/html"]
 
 
 @pytest.mark.parametrize(
     ("student", "says"),
     {
-        "renamed": "the notebook is called 01_toy-Copy1.ipynb, not 01_toy.ipynb; rename it",
         "empty": "01_toy.ipynb is empty; ask for a new submission",
         "not-json": "01_toy.ipynb is not JSON",
         "truncated": "01_toy.ipynb is not JSON",
         "latin-1": "01_toy.ipynb is not JSON",
         "a-list": "01_toy.ipynb is JSON but not a notebook",
         "no-notebook": "01_toy.ipynb is JSON but not a notebook",
-        "format-3": "01_toy.ipynb is in notebook format 3, labs are in format 4",
-        "bad-cells": "01_toy.ipynb is not a whole notebook",
-        "no-metadata": "01_toy.ipynb has no nbgrader metadata in any cell",
+        "format-5": "01_toy.ipynb is in notebook format 5, labs are in format 4",
         "nothing": "there is no 01_toy.ipynb; ask for a new submission",
-        "no-date": "timestamp.txt holds no date",
     }.items(),
 )
 def test_what_cannot_be_graded_is_refused_in_one_line(results, student, says):
     result = results[student]
-    assert (result.state, result.marks, result.sound) == ("refused", None, False)
+    assert (result.state, result.sound) == ("refused", False)
+    assert (result.marks.score, result.marks.max_score) == (0, 5)
     (note,) = result.notes
     assert note.startswith(says)
     assert "\n" not in note

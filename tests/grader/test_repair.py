@@ -39,7 +39,7 @@ def test_an_honest_submission_needs_no_repair(request, master, kind):
     assert repair_cells(notebook, master) == []
     assert cell(notebook, "double-check").source == master[1].source
     assert [cell.source for cell in notebook.cells if "check" not in cell.id or cell.id[-1] == "1"] == [
-        source for source in sources if not source.startswith("assert")
+        source for source in sources if not source.startswith("lab.check")
     ]
 
 
@@ -90,7 +90,7 @@ def test_a_deleted_test_comes_back_below_its_answer(solved, master):
 
 
 def test_with_all_tests_deleted_all_come_back_in_order(solved, master):
-    solved.cells = [cell for cell in solved.cells if not cell.source.startswith("assert")]
+    solved.cells = [cell for cell in solved.cells if not cell.source.startswith("lab.check")]
     assert len(repair_cells(solved, master)) == 2
     assert graded(solved) == ALL
 

@@ -1,5 +1,7 @@
 """Every rule of a lab source names file, line and what is wrong."""
 
+import shutil
+
 import pytest
 
 from grader.build import BuildError, build
@@ -202,8 +204,7 @@ def test_an_unknown_lab_is_named_with_those_there_are(make_layout):
 def test_no_labs_at_all_is_an_error_and_not_an_empty_course(make_layout):
     layout = make_layout()
     build(layout)
-    (layout.solutions / "01_toy" / "01_toy.py").unlink()
-    (layout.solutions / "01_toy").rmdir()
+    shutil.rmtree(layout.solutions / "01_toy")
     with pytest.raises(BuildError, match="no labs in"):
         build(layout)
     assert (layout.labs / "01_toy" / "01_toy.ipynb").is_file()

@@ -50,6 +50,12 @@ def test_the_doctor_says_plainly_that_the_ipu_is_emulated():
     assert line.startswith("ok") and "emulat" in line
 
 
+def test_the_doctor_tells_which_box_submissions_run_in():
+    result = CliRunner().invoke(app, ["doctor"])
+    (line,) = [line for line in result.output.splitlines() if "  box " in line]
+    assert "bubblewrap" in line
+
+
 def test_the_doctor_fails_when_a_lab_could_not_run(monkeypatch):
     monkeypatch.setattr(module, "poptorch_backend", lambda: None)
     result = CliRunner().invoke(app, ["doctor"])

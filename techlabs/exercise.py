@@ -165,6 +165,20 @@ def _own_random_numbers() -> ContextManager[Any]:
     return torch.random.fork_rng(devices=range(torch.cuda.device_count()))
 
 
+def cause_of(number: Any, causes: dict[float, str], tolerance: float, otherwise: str) -> str:
+    """The cause of a wrong number: that of the known wrong formula which gives it, else `otherwise`.
+
+    Args:
+        number: what an answer returned, of whatever kind.
+        causes: the usual cause, by the number that it leads to; the first that fits counts.
+    """
+    if isinstance(number, (int, float)):
+        for value, cause in causes.items():
+            if abs(number - value) < tolerance:
+                return cause
+    return otherwise
+
+
 def place_of(error: BaseException) -> str:
     """The deepest line of the learner's own code that an error passed through."""
     frames = traceback.extract_tb(error.__traceback__)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from techlabs.exercise import Exercise, Observation, Wrong
+from techlabs.exercise import Exercise, Observation, Wrong, cause_of
 
 
 class EpochTime(Exercise):
@@ -50,11 +50,12 @@ class EpochTime(Exercise):
         }
         if not workers:
             causes[batches * load] = "the computation is missing."
-        close = [cause for value, cause in causes.items() if ms is not None and abs(ms - value) < 1e-6]
         raise Wrong(
             f"{expected:g} ms for {batches} batches, load {load:g}, compute {compute:g}, workers={workers}",
             "nothing" if ms is None else f"{ms}",
-            close[0] if close else "without workers: load, compute, load, compute, ... and nothing beside.",
+            cause_of(
+                ms, causes, 1e-6, "without workers: load, compute, load, compute, ... and nothing beside."
+            ),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from techlabs.exercise import Exercise, Observation, Wrong
+from techlabs.exercise import Exercise, Observation, Wrong, cause_of
 
 
 class SameNumbers(Exercise):
@@ -98,15 +98,10 @@ class Efficiency(Exercise):
             2 * (processes - 1) * size: "a round carries one n-th of the gradient, not all of it.",
             expected / bytes_each: "these are numbers, not bytes.",
         }
-        close = [
-            cause
-            for value, cause in causes.items()
-            if isinstance(sent, (int, float)) and abs(sent - value) < 0.5
-        ]
         raise Wrong(
             f"{expected:g} bytes for {parameters} parameters of {bytes_each} bytes, {processes} processes",
             "nothing" if sent is None else f"{sent}",
-            close[0] if close else "2 (n - 1) rounds, each with one n-th of the gradient.",
+            cause_of(sent, causes, 0.5, "2 (n - 1) rounds, each with one n-th of the gradient."),
         )
 
 

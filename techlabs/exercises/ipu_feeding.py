@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import poptorch
-from techlabs.exercise import Exercise, Observation, Wrong
+from techlabs.exercise import Exercise, Observation, Wrong, cause_of
 
 
 class TimePerImage(Exercise):
@@ -46,16 +46,13 @@ class TimePerImage(Exercise):
             max(host, device): "the replicas share the device's time.",
             host + device: "the replicas share the device's time.",
         }
-        close = [
-            cause
-            for value, cause in causes.items()
-            if isinstance(ms, (int, float)) and abs(ms - value) < 1e-9
-        ]
         raise Wrong(
             f"{expected:g} ms for host {host:g}, device {device:g}, {replicas} replicas, "
             f"asynchronous={asynchronous}",
             "nothing" if ms is None else f"{ms}",
-            close[0] if close else "synchronous: host + device / replicas; asynchronous: the larger of both.",
+            cause_of(
+                ms, causes, 1e-9, "synchronous: host + device / replicas; asynchronous: the larger of both."
+            ),
         )
 
 

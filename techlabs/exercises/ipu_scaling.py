@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import poptorch
-from techlabs.exercise import Exercise, Observation, Wrong
+from techlabs.exercise import Exercise, Observation, Wrong, cause_of
 
 
 class SameNumbers(Exercise):
@@ -135,15 +135,10 @@ class Efficiency(Exercise):
             100 * expected: "a share of 1, not a percentage.",
             accumulation // (accumulation + stages - 1): "// rounds down to a whole number: use /.",
         }
-        close = [
-            cause
-            for value, cause in causes.items()
-            if isinstance(share, (int, float)) and abs(share - value) < 1e-6
-        ]
         raise Wrong(
             f"{expected:.3f} for accumulation {accumulation} and {stages} stages",
             "nothing" if share is None else f"{share}",
-            close[0] if close else "steps that a stage works, divided by all steps.",
+            cause_of(share, causes, 1e-6, "steps that a stage works, divided by all steps."),
         )
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from techlabs.exercise import Exercise, Outcome, Wrong
+from techlabs.exercise import Exercise, Outcome, Wrong, cause_of
 
 
 class Double(Exercise):
@@ -74,3 +74,10 @@ def test_a_check_leaves_the_random_numbers_of_the_learner_alone():
 @pytest.mark.parametrize("answer", [lambda number: "<script>alert(1)</script>"])
 def test_the_page_never_runs_what_an_answer_returned(answer):
     assert "<script>" not in Double().verdict(answer)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(7.0, "the sum"), (12, "the product"), (5, "neither"), (None, "neither")]
+)
+def test_a_wrong_number_is_traced_to_the_formula_that_gives_it(number, said):
+    assert cause_of(number, {7: "the sum", 12: "the product"}, 1e-6, "neither") == said
